@@ -4,7 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
-use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason, RegionId, Tried};
+use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, PlacedBy, Prefetchers, PuId, Reason, RegionId, Tried};
 use pinfold_runtime::{NumaBalancing, PolicyKind, RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
@@ -39,6 +39,7 @@ fn a_file_is_read_back_by_the_types_that_wrote_it() {
         pinfold: "1.2.3".to_owned(),
         allowed_pus: "0-3".to_owned(),
         page_map: Some("bind:0-1".parse().unwrap()),
+        with: Some(PlacedBy::Scx),
         own_cpu_time: Some(0.25),
         simulation: Some(simulation()),
         ..RunDocument::read(RECORD).unwrap()

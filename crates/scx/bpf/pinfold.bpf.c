@@ -402,18 +402,13 @@ void dispatch(u64 *context)
 	}
 }
 
-/* A busy CPU whose queue has impatient tasks wakes an idle CPU for one of them. */
-SEC("struct_ops/tick")
-void tick(u64 *context)
+/* Wakes an idle CPU for a task of a queue whose patience is over. */
+static void wake_for_impatient(u32 own)
 {
-	struct task_struct *running = (struct task_struct *)context[0], *task;
-	u32 own = domain_of(scx_bpf_task_cpu(running));
+	struct task_struct *task;
 	u64 time = now();
 	int seen = 0;
 
-	end_if_silent();
-	if (own >= MOST_DOMAINS || !scx_bpf_dsq_nr_queued(own))
-		return;
 	bpf_for_each(scx_dsq, task, own, 0) {
 		s32 cpu;
 
@@ -426,6 +421,17 @@ void tick(u64 *context)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		break;
 	}
+}
+
+/* A busy CPU whose queue has impatient tasks wakes an idle CPU for one of them. */
+SEC("struct_ops/tick")
+void tick(u64 *context)
+{
+	u32 own = domain_of(scx_bpf_task_cpu((struct task_struct *)context[0]));
+
+	end_if_silent();
+	if (own < MOST_DOMAINS && scx_bpf_dsq_nr_queued(own))
+		wake_for_impatient(own);
 }
 
 SEC("struct_ops/runnable")
@@ -557,8 +563,7 @@ void cpu_offline(u64 *context)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-SEC("struct_ops.s/init")
-s32 init(u64 *context)
+static s32 begin(void)
 {
 	const struct cpumask *available = scx_bpf_get_online_cpumask();
 	s32 failed = 0;
@@ -578,6 +583,12 @@ s32 init(u64 *context)
 	}
 	scx_bpf_put_cpumask(available);
 	return failed;
+}
+
+SEC("struct_ops.s/init")
+s32 init(u64 *context)
+{
+	return begin();
 }
 
 SEC("struct_ops/exit")
@@ -618,19 +629,15 @@ int list_tasks(struct bpf_iter__task *context)
 	.select_cpu = (void *)select_cpu, .enqueue = (void *)enqueue, .dispatch = (void *)dispatch,                    \
 	.tick = (void *)tick, .runnable = (void *)runnable, .running = (void *)running,                                \
 	.stopping = (void *)stopping, .init_task = (void *)init_task, .enable = (void *)enable,                        \
-	.cpu_online = (void *)cpu_online, .cpu_offline = (void *)cpu_offline, .init = (void *)init,                    \
-	.exit = (void *)ended, .timeout_ms = 800, .name = "pinfold"
+	.cpu_online = (void *)cpu_online, .cpu_offline = (void *)cpu_offline, .exit = (void *)ended,                   \
+	.timeout_ms = 800, .name = "pinfold"
 
 /* For all tasks with normal priority. */
 SEC(".struct_ops.link")
 struct sched_ext_ops pinfold = {
 	OPERATIONS,
+	.init = (void *)init,
 	.flags = SCX_OPS_ENQ_LAST,
 };
 
-/* For the tasks with the policy SCHED_EXT. Tasks of the kernel's own scheduler run on the same CPUs, and before these. */
-SEC(".struct_ops.link")
-struct sched_ext_ops pinfold_some = {
-	OPERATIONS,
-	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_SWITCH_PARTIAL,
-};
+#include "some.h"

@@ -28,6 +28,7 @@ mod way;
 mod whole_runs;
 
 use crate::console;
+use crate::daemon::With;
 use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
@@ -104,7 +105,7 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let pinning = built.first_pinning();
     if arguments.changes.dry_run {
         let policy = plan.page_options(arguments, pinning)?.policy;
-        console::print(&dry_run::calls(&plan, &built, policy))?;
+        console::print(&dry_run::calls(&plan, &built, policy, arguments.changes.with))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (preferring, note) = way::start(arguments, &built, &plan.topology)?;
@@ -164,7 +165,7 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     let program = Program::File(&process.executable(), &command);
     let built = plan.build_beside(arguments, &program, claims.as_ref())?;
     if arguments.changes.dry_run {
-        console::print(&dry_run::calls(&plan, &built, None))?;
+        console::print(&dry_run::calls(&plan, &built, None, With::Masks))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.notes.extend(arguments.journals.left_behind());

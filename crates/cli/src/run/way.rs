@@ -11,8 +11,9 @@ use pinfold_scx::{CALLED, Domains, MOST_SILENCE, PATIENCE, Preference, Scope};
 use std::io;
 use std::os::fd::AsFd;
 
-/// What the user reads of a run with preferences.
-const HOW: &str = "Threads are placed by a scheduler in the kernel: they prefer last-level caches, and no mask is set.";
+/// What the user reads of a run with preferences. All later lines speak of pinned threads.
+const HOW: &str = "Threads are placed by a scheduler in the kernel: where one would be pinned to a CPU, it prefers the \
+                   last-level cache of this CPU, and no mask is set.";
 
 /// The scheduler for the program's threads if the user wants one and it runs now, and a note for the user.
 ///
