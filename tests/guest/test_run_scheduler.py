@@ -29,14 +29,17 @@ def machine(scheduler_guest: Guest) -> Iterator[Guest]:
     """Return the machine, and end what a test has left running there."""
     yield scheduler_guest
     scheduler_guest.run(
-        "killall -CONT pinfold; killall -KILL pinfold spin; rm -rf /run/pinfold /tmp/err /tmp/status /tmp/record.json"
+        "killall -CONT pinfold; killall -KILL pinfold spin steps;"
+        + until(f"[ $(cat {STATE}) = disabled ] && ! pidof pinfold")
+        + "; rm -rf /run/pinfold /tmp/err /tmp/status /tmp/record.json"
     )
 
 
 def start(machine: Guest, options: str, threads: int = 2) -> None:
     """Run a program of working threads under pinfold, in the background."""
     machine.check(
-        f"{{ set +e; {RUN} {options} -- spin {threads} 600 > /dev/null; echo $? > /tmp/status; }} 2> /tmp/err & "
+        f"rm -f /tmp/status; {{ set +e; {RUN} {options} -- spin {threads} 600 > /dev/null;"
+        " echo $? > /tmp/status; } 2> /tmp/err & "
         + until(f"[ -s /tmp/status ] || [ $(masks spin | wc -l) = {threads} ]")
     )
     if "this build of pinfold has no scheduler" in said(machine):
@@ -59,15 +62,20 @@ def field(machine: Guest, number: int) -> list[str]:
     return machine.check(f"cut -d' ' -f{number} /proc/$(pidof spin)/task/*/stat").split()
 
 
+def assert_in_packages(machine: Guest, packages: set[int]) -> None:
+    """Assert that all threads of the program are in these packages, in nearly all readings."""
+    machine.check("sleep 1")
+    readings = [{int(cpu) // 2 for cpu in field(machine, 39)} for _ in range(READINGS)]
+    assert sum(not where <= packages for where in readings) <= ELSEWHERE * READINGS, readings
+
+
 def state(machine: Guest) -> str:
     return machine.check(f"cat {STATE}").strip()
 
 
 def test_threads_run_in_the_cache_that_they_prefer_and_no_mask_is_set(machine: Guest) -> None:
     start(machine, "--with scx")
-    machine.check("sleep 1")
-    readings = [{int(cpu) // 2 for cpu in field(machine, 39)} for _ in range(READINGS)]
-    assert sum(where != {3} for where in readings) <= ELSEWHERE * READINGS, readings
+    assert_in_packages(machine, {3})
     assert field(machine, 41) == [EXTENSION, EXTENSION]
     assert masks(machine, "spin") == [ALL, ALL]
     assert state(machine) == "enabled"
@@ -78,6 +86,16 @@ def test_threads_run_in_the_cache_that_they_prefer_and_no_mask_is_set(machine: G
     assert "placed by a scheduler in the kernel" in machine.check("pinfold explain /tmp/record.json")
 
 
+def test_threads_go_elsewhere_while_other_programs_have_their_cache(machine: Guest) -> None:
+    machine.check("for cpu in 6 7; do taskset $(printf %x $((1 << cpu))) steps 1 0 600 > /dev/null & done")
+    start(machine, "--with scx")
+    assert_in_packages(machine, {0, 1, 2})
+    assert state(machine) == "enabled"
+    machine.check("killall steps")
+    assert_in_packages(machine, {3})
+    assert masks(machine, "spin") == [ALL, ALL]
+
+
 def test_a_program_goes_on_when_pinfold_is_killed(machine: Guest) -> None:
     start(machine, "--with scx --outlive")
     assert state(machine) == "enabled"
@@ -85,7 +103,7 @@ def test_a_program_goes_on_when_pinfold_is_killed(machine: Guest) -> None:
     assert state(machine) == "disabled"
     assert len(field(machine, 39)) == 2
     assert masks(machine, "spin") == [ALL, ALL]
-    machine.check("[ $(pinfold reset --json | wc -c) -gt 0 ]; killall -TERM spin; " + until("! pidof spin"))
+    assert "nothing" in machine.run("pinfold reset").out.lower()
 
 
 def test_a_silent_pinfold_loses_its_scheduler_and_says_so(machine: Guest) -> None:
@@ -97,7 +115,6 @@ def test_a_silent_pinfold_loses_its_scheduler_and_says_so(machine: Guest) -> Non
         machine.check(until(f"[ $(cut -d' ' -f41 /proc/$(pidof spin)/stat) = {NORMAL} ]"))
         assert way == "auto" or masks(machine, "spin") == [ALL, ALL]
         assert f"threads {then} from now on" in str(end(machine)["notes"])
-        machine.check("rm /tmp/status")
 
 
 def test_one_scheduler_runs_at_a_time(machine: Guest) -> None:

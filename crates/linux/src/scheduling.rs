@@ -13,7 +13,7 @@ use std::io;
 /// `SCHED_EXT`.
 const EXTENSION: i32 = 7;
 
-/// The policy of a thread. Negative if it has ended.
+/// The policy of a thread, or of the calling one with 0. Negative if it has ended.
 fn policy(thread: i32) -> i32 {
     // The C library's function has no effect in musl.
     // SAFETY: a plain system call.
@@ -28,6 +28,11 @@ fn set_policy(thread: i32, policy: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Whether this thread, and the programs that it starts, have normal priority. Others do not ask for a scheduler.
+pub fn is_normal_here() -> bool {
+    policy(0) == libc::SCHED_OTHER
 }
 
 /// Makes a thread with normal priority, and all threads that it creates, ask for the scheduler that is loaded in the

@@ -181,6 +181,22 @@ fn what_was_believed_of_a_trial_is_read_back_and_explained_in_the_order_of_time(
 }
 
 #[test]
+fn the_explanation_says_how_threads_were_placed_if_not_by_masks() {
+    let said = |with| {
+        let document = RunDocument {
+            with,
+            ..RunDocument::read(RECORD).unwrap()
+        };
+        let text = document.explanation(PolicyKind::default());
+        text.contains("placed by a scheduler in the kernel")
+    };
+    assert_eq!(
+        [Some(PlacedBy::Scx), Some(PlacedBy::Masks), None].map(said),
+        [true, false, false]
+    );
+}
+
+#[test]
 fn every_decision_is_explained_with_its_reason() {
     let text = RunDocument::read(RECORD).unwrap().explanation(PolicyKind {
         does: Some("tries pinnings"),

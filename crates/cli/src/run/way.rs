@@ -6,7 +6,7 @@ use crate::daemon::With;
 use anyhow::{Error, Result, anyhow};
 use pinfold_core::{PuSet, Topology};
 use pinfold_linux::held::HeldThread;
-use pinfold_linux::launch::{Preferring, Scheduler};
+use pinfold_linux::launch::{Preferring, Scheduler, is_normal_here};
 use pinfold_scx::{CALLED, Domains, MOST_SILENCE, PATIENCE, Preference, Scope};
 use std::io;
 use std::os::fd::AsFd;
@@ -31,6 +31,10 @@ pub(super) fn start(
         Some("preferences end with pinfold, and nothing can be kept (--keep-pinned)")
     } else if built.regions == Regions::Needed {
         Some("the policy places parallel regions, whose threads the agent pins by masks")
+    } else if !is_normal_here() {
+        Some(
+            "the program inherits pinfold's scheduling policy, and only SCHED_OTHER can be replaced: start pinfold without chrt",
+        )
     } else {
         None
     };

@@ -40,6 +40,7 @@ mod waiting;
 use crate::claims::Claims;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
+pub use crate::scheduling::is_normal_here;
 pub use attach::{AttachError, ProcessName, RunningProcess};
 pub(crate) use births::Births;
 pub use counting::Counted;

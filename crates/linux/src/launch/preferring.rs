@@ -12,12 +12,11 @@
 //! Nothing depends on whether a mask can be rolled back: first threads have preferences at once, because their masks do
 //! not change, and so do the threads of processes that pinfold has let go of.
 
-use super::{Phase, Shared};
 use pinfold_core::{PuId, PuSet};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// A running scheduler that knows where threads prefer to run.
 pub trait Scheduler: Send {
@@ -57,7 +56,9 @@ impl Means {
     pub(super) fn new(preferring: Option<Preferring>) -> Self {
         preferring.map_or(Self::Masks, |preferring| {
             Self::Preferences(Preferences {
-                preferring,
+                scheduler: Arc::new(Mutex::new(preferring.scheduler)),
+                called: preferring.called,
+                masks_after: preferring.masks_after,
                 within: None,
                 preferred: BTreeMap::new(),
             })
@@ -91,6 +92,14 @@ impl Means {
         Ok(())
     }
 
+    /// The scheduler, and the longest time between two calls.
+    pub(super) fn scheduler(&self) -> Option<(Weak<Shared>, Duration)> {
+        match self {
+            Self::Preferences(preferences) => Some((Arc::downgrade(&preferences.scheduler), preferences.called)),
+            Self::Masks | Self::Nothing(_) => None,
+        }
+    }
+
     /// The PU that a task was given, if it has a preference for it.
     pub(super) fn pu(&self, serial: u64) -> Option<PuId> {
         match self {
@@ -120,9 +129,14 @@ pub(super) struct Preferred {
     pu: Option<PuId>,
 }
 
+/// A scheduler that the thread has, too, that calls it.
+pub(super) type Shared = Mutex<Box<dyn Scheduler>>;
+
 /// The preferences of the program's tasks.
 pub(super) struct Preferences {
-    pub(super) preferring: Preferring,
+    scheduler: Arc<Shared>,
+    called: Duration,
+    pub(super) masks_after: bool,
     /// What unpinned tasks prefer.
     pub(super) within: Option<PuSet>,
     /// By serial.
@@ -142,7 +156,7 @@ impl Preferences {
             return Ok(false);
         }
         let pus = wanted.as_ref().map(|wanted| &wanted.pus);
-        self.preferring.scheduler.prefer(thread, pus)?;
+        lock(&self.scheduler).prefer(thread, pus)?;
         match wanted {
             Some(wanted) => self.preferred.insert(serial, wanted),
             None => self.preferred.remove(&serial),
@@ -151,24 +165,64 @@ impl Preferences {
     }
 }
 
-/// Calls the scheduler until it has ended, or the program is not followed any more. The first call is at once.
-pub(super) fn call(shared: &Shared) {
-    let mut state = shared.lock();
-    while let Some(called) = state.program.call_scheduler() {
-        let next = Instant::now() + called;
-        loop {
-            if matches!(state.phase, Phase::Over(_) | Phase::Failed(_)) {
-                return;
-            }
-            let rest = next.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                break;
-            }
-            state = shared
-                .changed
-                .wait_timeout(state, rest)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+/// Calls a scheduler until it ends or nobody has it any more. The first call is at once. Returns why it has ended.
+///
+/// This takes no lock of the program, which may be held for long while many threads start.
+pub(super) fn call(scheduler: &Weak<Shared>, called: Duration) -> Option<String> {
+    while let Some(scheduler) = scheduler.upgrade() {
+        let done = lock(&scheduler).call();
+        // The program ends it.
+        drop(scheduler);
+        if let Err(reason) = done {
+            return Some(reason);
         }
+        std::thread::sleep(called);
+    }
+    None
+}
+
+fn lock(scheduler: &Shared) -> MutexGuard<'_, Box<dyn Scheduler>> {
+    scheduler.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheduler that ends at a call.
+    struct Ending {
+        calls: usize,
+    }
+
+    impl Scheduler for Ending {
+        fn prefer(&mut self, _: i32, _: Option<&PuSet>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn call(&mut self) -> Result<(), String> {
+            self.calls -= 1;
+            if self.calls == 0 {
+                Err("the end".to_owned())
+            } else {
+                Ok(())
+            }
+        }
+    }
+
+    fn shared(calls: usize) -> Arc<Shared> {
+        Arc::new(Mutex::new(Box::new(Ending { calls })))
+    }
+
+    #[test]
+    fn a_scheduler_is_called_until_it_ends() {
+        let scheduler = shared(3);
+        let reason = call(&Arc::downgrade(&scheduler), Duration::ZERO);
+        assert_eq!(reason.as_deref(), Some("the end"));
+    }
+
+    #[test]
+    fn a_scheduler_that_nobody_has_is_not_called() {
+        let nobodys = Arc::downgrade(&shared(1));
+        assert_eq!(call(&nobodys, Duration::ZERO), None);
     }
 }

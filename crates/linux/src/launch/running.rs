@@ -155,13 +155,19 @@ impl Running {
             stop: AtomicBool::new(false),
             tracer: AtomicI32::new(0),
         });
-        if shared.lock().program.call_scheduler().is_some() {
-            let shared = Arc::clone(&shared);
-            // It ends by itself when the program is not followed any more.
-            std::thread::Builder::new()
-                .name("caller".into())
-                .spawn(move || preferring::call(&shared))
-                .map_err(resource("a thread"))?;
+        let scheduler = shared.lock().program.scheduler();
+        if let Some((scheduler, called)) = scheduler {
+            let shared = Arc::downgrade(&shared);
+            let call = move || {
+                if let Some(reason) = preferring::call(&scheduler, called)
+                    && let Some(shared) = shared.upgrade()
+                {
+                    shared.lock().program.scheduler_ended(&reason);
+                }
+            };
+            // It ends by itself when the program has no scheduler any more.
+            let caller = std::thread::Builder::new().name("caller".into());
+            caller.spawn(call).map_err(resource("a thread"))?;
         }
         let tracer = std::thread::Builder::new()
             .name("tracer".into())

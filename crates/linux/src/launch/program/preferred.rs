@@ -2,10 +2,11 @@
 
 use super::Program;
 use crate::affinity::CpuMask;
-use crate::launch::preferring::{Means, Preferring, ended};
+use crate::launch::preferring::{Means, Preferring, Shared, ended};
 use crate::scheduling::{self, RealTime};
 use crate::tasks::{Task, Verdict};
 use pinfold_core::{PuId, PuSet, TaskId};
+use std::sync::Weak;
 use std::time::Duration;
 
 impl Program {
@@ -42,28 +43,18 @@ impl Program {
         }
     }
 
-    /// Tells the scheduler that pinfold lives. Returns the longest time until the next call; `None` if there is no
-    /// scheduler, or none any more.
-    pub(in crate::launch) fn call_scheduler(&mut self) -> Option<Duration> {
-        let Means::Preferences(preferences) = &mut self.means else {
-            return None;
-        };
-        match preferences.preferring.scheduler.call() {
-            Ok(()) => Some(preferences.preferring.called),
-            Err(reason) => {
-                self.scheduler_ended(&reason);
-                None
-            }
-        }
+    /// The scheduler that must be called, and the longest time between two calls.
+    pub(in crate::launch) fn scheduler(&self) -> Option<(Weak<Shared>, Duration)> {
+        self.means.scheduler()
     }
 
     /// The scheduler has ended: tasks are pinned from now on, or not placed any more.
-    fn scheduler_ended(&mut self, reason: &str) {
+    pub(in crate::launch) fn scheduler_ended(&mut self, reason: &str) {
         let Means::Preferences(preferences) = &mut self.means else {
             return;
         };
         let within = preferences.within.take();
-        let (then, means) = if preferences.preferring.masks_after {
+        let (then, means) = if preferences.masks_after {
             ("threads are pinned from now on", Means::Masks)
         } else {
             ("threads run unpinned from now on", Means::Nothing(reason.to_owned()))
@@ -144,7 +135,7 @@ mod tests {
     use std::thread::JoinHandle;
     use std::time::Instant;
 
-    /// A scheduler that keeps what it is told, and ends when that is wanted.
+    /// A scheduler that keeps what it is told.
     #[derive(Clone, Default)]
     struct Told(Arc<Mutex<ToldState>>);
 
@@ -152,7 +143,6 @@ mod tests {
     struct ToldState {
         preferred: BTreeMap<i32, PuSet>,
         times: usize,
-        ended: Option<String>,
     }
 
     impl Scheduler for Told {
@@ -167,7 +157,7 @@ mod tests {
         }
 
         fn call(&mut self) -> Result<(), String> {
-            self.0.lock().unwrap().ended.clone().map_or(Ok(()), Err)
+            Ok(())
         }
     }
 
@@ -309,9 +299,8 @@ mod tests {
             let (told, living) = (Told::default(), Living::new());
             let before = living.mask();
             let (pu, mut program) = on_the_first_pu(&told, living.thread, masks_after);
-            assert_eq!(program.call_scheduler(), Some(Duration::from_secs(1)));
-            told.0.lock().unwrap().ended = Some("the watchdog".to_owned());
-            assert_eq!(program.call_scheduler(), None);
+            program.scheduler_ended("the watchdog");
+            assert!(program.scheduler().is_none());
             let notes = program.take_notes();
             let then = if masks_after { "are pinned" } else { "run unpinned" };
             assert!(
