@@ -246,38 +246,49 @@ static void end_if_silent(void)
 		scx_bpf_exit_bstr(1, why, &data, 0);
 }
 
-SEC("struct_ops/select_cpu")
-s32 select_cpu(u64 *context)
+/* The CPU for a task that wakes up. */
+static __always_inline s32 select(struct task_struct *task, s32 previous, u64 wake_flags, bool *is_idle)
 {
-	struct task_struct *task = (struct task_struct *)context[0];
-	s32 previous = context[1], cpu;
-	u64 wake_flags = context[2], wanted = preferred(task);
+	u64 wanted = preferred(task);
 	u32 own = domain_of(previous);
-	bool is_idle = false;
+	s32 cpu;
 
-	if (!wanted) {
-		cpu = scx_bpf_select_cpu_dfl(task, previous, wake_flags, &is_idle);
-		if (is_idle)
-			insert(task, SCX_DSQ_LOCAL, SLICE, 0);
-		return cpu;
-	}
+	if (!wanted)
+		return scx_bpf_select_cpu_dfl(task, previous, wake_flags, is_idle);
 	if (own < MOST_DOMAINS && wanted & 1ULL << own && bpf_cpumask_test_cpu(previous, task->cpus_ptr) &&
 	    scx_bpf_test_and_clear_cpu_idle(previous))
 		cpu = previous;
 	else
 		cpu = idle_cpu_of(task, wanted, own);
-	if (cpu >= 0)
-		insert(task, SCX_DSQ_LOCAL, SLICE, 0);
+	*is_idle = cpu >= 0;
 	return cpu >= 0 ? cpu : previous;
 }
 
-SEC("struct_ops/enqueue")
-void enqueue(u64 *context)
+SEC("struct_ops/select_cpu")
+s32 select_cpu(u64 *context)
 {
 	struct task_struct *task = (struct task_struct *)context[0];
+	bool is_idle = false;
+	s32 cpu = select(task, context[1], context[2], &is_idle);
+
+	if (is_idle)
+		insert(task, SCX_DSQ_LOCAL, SLICE, 0);
+	return cpu;
+}
+
+/* The only task of a CPU goes on. The kernel has chosen to idle by then, so it must be told to look again. */
+static __always_inline void run_again(struct task_struct *task, s32 cpu, u64 flags)
+{
+	insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+	scx_bpf_kick_cpu(cpu, 0);
+}
+
+/* Puts a task into a queue. `is_some`: tasks of the kernel's own scheduler may take any CPU before it runs (`some.h`). */
+static __always_inline void put(struct task_struct *task, u64 flags, bool is_some)
+{
 	struct account *account = bpf_task_storage_get(&accounts, task, 0, 0);
-	u64 flags = context[1], queue, time, wanted;
-	s32 cpu = scx_bpf_task_cpu(task), idle;
+	s32 cpu = scx_bpf_task_cpu(task), idle = -1;
+	u64 queue, time, wanted;
 	u32 own = domain_of(cpu), domain;
 	bool is_at_home;
 
@@ -294,22 +305,26 @@ void enqueue(u64 *context)
 		is_at_home = !wanted || wanted & 1ULL << own;
 		/* Nobody else wants its CPU. */
 		if (flags & SCX_ENQ_LAST && is_at_home) {
-			insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+			run_again(task, cpu, flags);
 			return;
 		}
-		if (wanted) {
+		/* `select` has just chosen the CPU of a task that woke up at home. */
+		if (wanted && !(is_some && is_at_home && flags & SCX_ENQ_WAKEUP)) {
 			idle = idle_cpu_of(task, wanted, own);
-			if (idle >= 0) {
+			if (idle >= 0 && !is_some) {
 				insert(task, SCX_DSQ_LOCAL_ON | idle, SLICE, flags);
 				scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 				return;
 			}
 		}
-		if (flags & SCX_ENQ_LAST) {
-			insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+		if (flags & SCX_ENQ_LAST && idle < 0) {
+			run_again(task, cpu, flags);
 			return;
 		}
-		domain = wanted ? domain_to_wait_in(task, wanted, own) : own;
+		if (idle >= 0)
+			domain = domain_of(idle);
+		else
+			domain = wanted ? domain_to_wait_in(task, wanted, own) : own;
 		queue = domain;
 	}
 	if (domain >= MOST_DOMAINS)
@@ -326,9 +341,16 @@ void enqueue(u64 *context)
 		time = virtual_time[within(domain, MOST_DOMAINS)] - SLICE;
 	insert_vtime(task, queue, slice_in(queue), time, flags);
 	/* A CPU may have become idle meanwhile. */
-	idle = task->nr_cpus_allowed == 1 ? -1 : idle_cpu_of(task, 1ULL << domain, domain);
+	if (idle < 0 && task->nr_cpus_allowed != 1)
+		idle = idle_cpu_of(task, 1ULL << domain, domain);
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+SEC("struct_ops/enqueue")
+void enqueue(u64 *context)
+{
+	put((struct task_struct *)context[0], context[1], false);
 }
 
 /* The virtual time of the first task of a queue. */
@@ -626,7 +648,7 @@ int list_tasks(struct bpf_iter__task *context)
 }
 
 #define OPERATIONS                                                                                                     \
-	.select_cpu = (void *)select_cpu, .enqueue = (void *)enqueue, .dispatch = (void *)dispatch,                    \
+	.dispatch = (void *)dispatch,                                                                                  \
 	.tick = (void *)tick, .runnable = (void *)runnable, .running = (void *)running,                                \
 	.stopping = (void *)stopping, .init_task = (void *)init_task, .enable = (void *)enable,                        \
 	.cpu_online = (void *)cpu_online, .cpu_offline = (void *)cpu_offline, .exit = (void *)ended,                   \
@@ -636,6 +658,8 @@ int list_tasks(struct bpf_iter__task *context)
 SEC(".struct_ops.link")
 struct sched_ext_ops pinfold = {
 	OPERATIONS,
+	.select_cpu = (void *)select_cpu,
+	.enqueue = (void *)enqueue,
 	.init = (void *)init,
 	.flags = SCX_OPS_ENQ_LAST,
 };

@@ -1,10 +1,14 @@
 /*
  * The scheduler for the tasks that ask for it (policy SCHED_EXT), where the others stay with the kernel's own. Those run
- * on the same CPUs and come first, which changes two things:
+ * on the same CPUs and come first, which changes three things:
  *
- * 1. If one of them takes a CPU, what waits for that CPU goes into the queues again, and to other CPUs from there.
- * 2. While they run on all CPUs of a domain, no tick and no dispatch of ours looks at its queue. A timer does, and wakes
- *    an idle CPU for a task whose patience is over. It is slower while nothing waits.
+ * 1. No task is given to an idle CPU: one of them may take the CPU first, for long. It goes into the queue of the
+ *    domain, and the CPU is woken. A CPU looks into the queue when none of them wants it.
+ * 2. If one of them takes a CPU, what waits for that CPU goes into the queues again, and to other CPUs from there.
+ * 3. While they run on all CPUs of a domain, no tick and no dispatch of ours looks at its queue. A timer does, and wakes
+ *    an idle CPU for a task whose patience is over. It is slower while nothing waits. It also wakes an idle CPU that
+ *    was given a task by the kernel: one that ends, or that may not migrate, is not seen by `enqueue`, and Linux 6.18
+ *    lets its CPU idle if it is the only one.
  *
  * If they run on all CPUs of the machine, these tasks wait: for the share that the kernel keeps for them, if it keeps
  * one, or until its watchdog ends the scheduler.
@@ -29,8 +33,14 @@ struct {
 static int look(void *map, u32 *key, struct bpf_timer *timer)
 {
 	bool waits = false;
-	u32 number;
+	u32 number, cpu;
 
+	bpf_for(cpu, 0, settings.cpu_count) {
+		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) <= 0)
+			continue;
+		waits = true;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 	bpf_rcu_read_lock();
 	bpf_for(number, 0, settings.domain_count) {
 		if (!scx_bpf_dsq_nr_queued(number))
@@ -41,6 +51,20 @@ static int look(void *map, u32 *key, struct bpf_timer *timer)
 	bpf_rcu_read_unlock();
 	bpf_timer_start(timer, waits ? LOOKS_WHILE_SOME_WAIT : LOOKS, 0);
 	return 0;
+}
+
+SEC("struct_ops/select_cpu")
+s32 select_some(u64 *context)
+{
+	bool is_idle = false;
+
+	return select((struct task_struct *)context[0], context[1], context[2], &is_idle);
+}
+
+SEC("struct_ops/enqueue")
+void enqueue_some(u64 *context)
+{
+	put((struct task_struct *)context[0], context[1], true);
 }
 
 SEC("struct_ops/cpu_release")
@@ -68,6 +92,8 @@ s32 init_some(u64 *context)
 SEC(".struct_ops.link")
 struct sched_ext_ops pinfold_some = {
 	OPERATIONS,
+	.select_cpu = (void *)select_some,
+	.enqueue = (void *)enqueue_some,
 	.cpu_release = (void *)cpu_release,
 	.init = (void *)init_some,
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_SWITCH_PARTIAL,
