@@ -339,4 +339,9 @@ def test_a_dry_run_of_run_prints_the_first_candidate_and_runs_nothing(pinfold: P
         f"sched_setaffinity(thread of rank 0, {CPUS[1]})",
         f"sched_setaffinity(thread of rank 1, {CPUS[0]})",
     ]
+    run = pinfold.run("--dry-run", "--with", "scx", "--schedule", schedule, "--", "touch", file)
+    assert run.out.splitlines()[:2] == [
+        "sched_setscheduler(the program, SCHED_EXT)",
+        f"the thread of rank 0 prefers the last-level cache of {CPUS[1]}",
+    ]
     assert not file.exists()

@@ -331,6 +331,7 @@ def test_options_of_a_launch_are_refused(pinfold: Pinfold, options: tuple[str, .
 
 def test_what_comes_from_inside_the_program_is_refused_with_the_remedy(attaching: Attaching, victim: Victim) -> None:
     assert "start the program with `pinfold run -- CMD`" in attaching.refusal(victim.number, "--metric", "regions")
+    assert "a process that runs already cannot be given to it" in attaching.refusal(victim.number, "--with", "scx")
     assert "--policy react needs pinfold's agent" in attaching.refusal(victim.number, "--policy", "react")
     refused = attaching.pinfold.run("--for", "1s", "--", "true")
     assert refused.status == 125

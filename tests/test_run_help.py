@@ -41,6 +41,7 @@ OPTIONS = [
     "--verbose",
     "--warm-up",
     "--weighted-interleave",
+    "--with",
     "-C",
     "-L",
     "-N",

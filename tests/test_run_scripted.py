@@ -111,7 +111,7 @@ def test_a_program_is_refused_where_the_scripts_own_runs(pinfold: Pinfold, machi
     assert "the script says what runs on a scripted machine" in run.err
 
 
-@pytest.mark.parametrize("option", ["--outlive", "--keep-pinned", "--override", "--event=task-clock"])
+@pytest.mark.parametrize("option", ["--outlive", "--keep-pinned", "--override", "--with=scx", "--event=task-clock"])
 def test_options_for_a_real_program_are_refused(pinfold: Pinfold, machine: Callable[..., str], option: str) -> None:
     run = pinfold.run("--machine", machine(), option)
     assert run.status == 125

@@ -549,6 +549,7 @@ fn asleep(io: bool) -> Result<LinuxMachine> {
     let mut machine = LinuxMachine::launch(Launch {
         command: vec!["sleep".into(), "60".into()],
         waiting: None,
+        preferring: None,
         claims: None,
         environment: vec![],
         preload: None,

@@ -6,7 +6,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 4] = ["pinfold.bpf.c", "kernel.h", "queues.h", "shared.h"];
+const SOURCES: [&str; 5] = ["pinfold.bpf.c", "kernel.h", "queues.h", "shared.h", "some.h"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_scheduler)");

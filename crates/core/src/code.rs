@@ -515,7 +515,7 @@ codes! {
         SchedulerEnded = "scheduler_ended",
     }
 
-    /// How the daemon places tasks.
+    /// How tasks are placed.
     #[derive(Default)]
     pub enum PlacedBy for "with" {
         /// It sets their masks.

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
     }
     let launched = LinuxMachine::launch(Launch {
         waiting: None,
+        preferring: None,
         claims: None,
         command: arguments.collect(),
         environment: vec![],

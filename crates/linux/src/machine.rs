@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 /// Unpinned tasks run on the PUs of `Configuration::within`, or on all that the program may use if it names none
 /// (`launch::limit`).
 ///
+/// With `Launch::preferring` no mask is written: threads have preferences (`launch::preferring`).
+///
 /// # The end
 ///
 /// When the main process ends, the remaining tasks of the program get their original masks back and continue. If the

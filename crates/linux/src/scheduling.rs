@@ -1,4 +1,5 @@
-//! Scheduling policies whose threads are not pinned.
+//! Scheduling policies: those whose threads are not pinned, and the one that asks for a scheduler of the kernel's
+//! `sched_ext`.
 //!
 //! The kernel refuses a deadline for a thread that may not run on all PUs of its root domain. A thread with real-time
 //! priority keeps others off its PU while it works. The scheduler moves it to a PU without more important work
@@ -7,6 +8,52 @@
 use pinfold_core::TaskId;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
+
+/// `SCHED_EXT`.
+const EXTENSION: i32 = 7;
+
+/// The policy of a thread, or of the calling one with 0. Negative if it has ended.
+fn policy(thread: i32) -> i32 {
+    // The C library's function has no effect in musl.
+    // SAFETY: a plain system call.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
+    i32::try_from(policy).unwrap_or(-1)
+}
+
+fn set_policy(thread: i32, policy: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the parameters, which live until the call has returned.
+    match unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether this thread, and the programs that it starts, have normal priority. Others do not ask for a scheduler.
+pub fn is_normal_here() -> bool {
+    policy(0) == libc::SCHED_OTHER
+}
+
+/// Makes a thread with normal priority, and all threads that it creates, ask for the scheduler that is loaded in the
+/// kernel. A thread with another policy keeps it.
+///
+/// # Errors
+/// If the thread has ended, the kernel has no such schedulers, or forbids the change.
+pub(crate) fn ask_for_extension(thread: i32) -> io::Result<()> {
+    match policy(thread) {
+        libc::SCHED_OTHER => set_policy(thread, EXTENSION),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a thread that asks for such a scheduler back to the kernel's own.
+pub(crate) fn leave_extension(thread: i32) {
+    if policy(thread) == EXTENSION {
+        // A thread that has ended meanwhile has no scheduler.
+        let _ = set_policy(thread, libc::SCHED_OTHER);
+    }
+}
 
 /// Such a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,10 +67,7 @@ pub(crate) enum RealTime {
 impl RealTime {
     /// The policy of a thread. `None` if the thread has another policy or has ended.
     pub(crate) fn read(thread: i32) -> Option<Self> {
-        // The C library's function has no effect in musl.
-        // SAFETY: a plain system call.
-        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
-        Self::from_policy(i32::try_from(policy).ok()?)
+        Self::from_policy(policy(thread))
     }
 
     fn from_policy(policy: i32) -> Option<Self> {

@@ -4,7 +4,7 @@
 mod hostile;
 
 use hostile::{INPUTS, spoiled_text};
-use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, Prefetchers, PuId, Reason, RegionId, Tried};
+use pinfold_core::{BrokenOffCode, ChoiceCode, NoteCode, PlacedBy, Prefetchers, PuId, Reason, RegionId, Tried};
 use pinfold_runtime::{NumaBalancing, PolicyKind, RunDocument, SimulatedProgram, Simulation};
 use proptest::prelude::*;
 
@@ -39,6 +39,7 @@ fn a_file_is_read_back_by_the_types_that_wrote_it() {
         pinfold: "1.2.3".to_owned(),
         allowed_pus: "0-3".to_owned(),
         page_map: Some("bind:0-1".parse().unwrap()),
+        with: Some(PlacedBy::Scx),
         own_cpu_time: Some(0.25),
         simulation: Some(simulation()),
         ..RunDocument::read(RECORD).unwrap()
@@ -177,6 +178,22 @@ fn what_was_believed_of_a_trial_is_read_back_and_explained_in_the_order_of_time(
     ]
     .map(|words| said.find(words).unwrap_or_else(|| panic!("no {words:?} in {said}")));
     assert!(places.is_sorted(), "{said}");
+}
+
+#[test]
+fn the_explanation_says_how_threads_were_placed_if_not_by_masks() {
+    let said = |with| {
+        let document = RunDocument {
+            with,
+            ..RunDocument::read(RECORD).unwrap()
+        };
+        let text = document.explanation(PolicyKind::default());
+        text.contains("placed by a scheduler in the kernel")
+    };
+    assert_eq!(
+        [Some(PlacedBy::Scx), Some(PlacedBy::Masks), None].map(said),
+        [true, false, false]
+    );
 }
 
 #[test]

@@ -34,6 +34,10 @@ enum bpf_map_type {
 #define BPF_NOEXIST 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 
+struct bpf_timer {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
 struct bpf_iter_num {
 	u64 opaque[1];
 } __attribute__((aligned(8)));
@@ -70,6 +74,8 @@ struct task_struct {
 struct scx_init_task_args {
 	bool fork;
 };
+
+struct scx_cpu_release_args;
 
 enum scx_exit_kind {
 	SCX_EXIT_NONE = 0,
@@ -111,6 +117,7 @@ struct sched_ext_ops {
 	void (*enable)(struct task_struct *task);
 	void (*cpu_online)(s32 cpu);
 	void (*cpu_offline)(s32 cpu);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
 	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	u64 flags;
@@ -132,6 +139,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_ENQ_LAST (1ULL << 41)
 #define SCX_OPS_KEEP_BUILTIN_IDLE 1ULL
 #define SCX_OPS_ENQ_LAST 2ULL
+#define SCX_OPS_SWITCH_PARTIAL 8ULL
 #define SCX_KICK_IDLE 1ULL
 #define SCX_WAKE_SYNC 0x10ULL
 
@@ -163,9 +171,14 @@ bool scx_bpf_dsq_insert_vtime___result(struct task_struct *task, u64 queue, u64 
 bool scx_bpf_dsq_move_to_local(u64 queue) __ksym __weak;
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *iterator, struct task_struct *task, u64 queue, u64 flags) __ksym __weak;
 
+u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+
 int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *iterator, u64 queue, u64 flags) __ksym;
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *iterator) __ksym;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *iterator) __ksym;
+
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
 
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
 

@@ -26,6 +26,7 @@
  *    on one CPU waits in the queue of that CPU, in the same virtual time. Kernel threads of one CPU go first.
  *    Real-time and deadline tasks are of other classes and come before all of these.
  * 5. CPUs that go offline are left out, and what waits for them goes to others at once.
+ *    The loader's thread comes first in its queue: hundreds of tasks must not keep it from calling.
  * 6. If the loader does not call within `settings.most_silence` (5 s more before its first call), the scheduler ends
  *    itself, and the kernel's is back. If the loader dies, the kernel ends it.
  *
@@ -49,7 +50,8 @@ struct status status SEC(".data.status");
 #define SLICE 5000000ULL
 #define LEAST_SLICE 500000ULL
 #define DEFAULT_PATIENCE 500000ULL
-#define MOST_LOOKED_AT 8
+#define MOST_LOOKED_AT 32
+#define AHEAD 1000000000ULL
 #define LONG_WAIT 10000000ULL
 #define START 5000000000ULL
 #define SHORT_LOOK 200000ULL
@@ -139,6 +141,13 @@ static __always_inline u64 patience_of(struct task_struct *task)
 	struct preference *preference = bpf_task_storage_get(&preferences, task, 0, 0);
 
 	return preference && preference->domains ? preference->patience : DEFAULT_PATIENCE;
+}
+
+static __always_inline bool goes_first(struct task_struct *task)
+{
+	struct preference *preference = bpf_task_storage_get(&preferences, task, 0, 0);
+
+	return preference && preference->goes_first;
 }
 
 /* The CPUs of a domain are at these places of `settings.cpus`. */
@@ -273,21 +282,17 @@ static void end_if_silent(void)
 		scx_bpf_exit_bstr(1, why, &data, 0);
 }
 
-SEC("struct_ops/select_cpu")
-s32 select_cpu(u64 *context)
+/* The CPU for a task that wakes up. */
+static __always_inline s32 select(struct task_struct *task, s32 previous, u64 wake_flags, bool *is_idle)
 {
-	struct task_struct *task = (struct task_struct *)context[0];
-	s32 previous = context[1], cpu;
-	u64 wake_flags = context[2], wanted = preferred(task);
+	u64 wanted = preferred(task);
 	u32 own = domain_of(previous);
-	bool is_idle = false;
+	s32 cpu;
 
 	if (!wanted) {
-		cpu = scx_bpf_select_cpu_dfl(task, previous, wake_flags & ~SCX_WAKE_SYNC, &is_idle);
-		if (is_idle) {
+		cpu = scx_bpf_select_cpu_dfl(task, previous, wake_flags & ~SCX_WAKE_SYNC, is_idle);
+		if (*is_idle)
 			end_idle_time(cpu);
-			insert(task, SCX_DSQ_LOCAL, SLICE, 0);
-		}
 		return cpu;
 	}
 	if (own < MOST_DOMAINS && wanted & 1ULL << own && bpf_cpumask_test_cpu(previous, task->cpus_ptr) &&
@@ -295,18 +300,35 @@ s32 select_cpu(u64 *context)
 		cpu = previous;
 	else
 		cpu = idle_cpu_of(task, wanted, own);
-	if (cpu >= 0)
-		insert(task, SCX_DSQ_LOCAL, SLICE, 0);
+	*is_idle = cpu >= 0;
 	return cpu >= 0 ? cpu : previous;
 }
 
-SEC("struct_ops/enqueue")
-void enqueue(u64 *context)
+SEC("struct_ops/select_cpu")
+s32 select_cpu(u64 *context)
 {
 	struct task_struct *task = (struct task_struct *)context[0];
+	bool is_idle = false;
+	s32 cpu = select(task, context[1], context[2], &is_idle);
+
+	if (is_idle)
+		insert(task, SCX_DSQ_LOCAL, SLICE, 0);
+	return cpu;
+}
+
+/* The only task of a CPU goes on. The kernel has chosen to idle by then, so it must be told to look again. */
+static __always_inline void run_again(struct task_struct *task, s32 cpu, u64 flags)
+{
+	insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+	scx_bpf_kick_cpu(cpu, 0);
+}
+
+/* Puts a task into a queue. `is_some`: tasks of the kernel's scheduler may take any CPU before it runs (`some.h`). */
+static __always_inline void put(struct task_struct *task, u64 flags, bool is_some)
+{
 	struct account *account = bpf_task_storage_get(&accounts, task, 0, 0);
-	u64 flags = context[1], queue, time, wanted;
-	s32 cpu = scx_bpf_task_cpu(task), idle;
+	s32 cpu = scx_bpf_task_cpu(task), idle = -1;
+	u64 queue, time, wanted;
 	u32 own = domain_of(cpu), domain;
 	bool is_at_home;
 
@@ -323,22 +345,26 @@ void enqueue(u64 *context)
 		is_at_home = !wanted || wanted & 1ULL << own;
 		/* Nobody else wants its CPU. */
 		if (flags & SCX_ENQ_LAST && is_at_home) {
-			insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+			run_again(task, cpu, flags);
 			return;
 		}
-		if (wanted) {
+		/* `select` has just chosen the CPU of a task that woke up at home. */
+		if (wanted && !(is_some && is_at_home && flags & SCX_ENQ_WAKEUP)) {
 			idle = idle_cpu_of(task, wanted, own);
-			if (idle >= 0) {
+			if (idle >= 0 && !is_some) {
 				insert(task, SCX_DSQ_LOCAL_ON | idle, SLICE, flags);
 				scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 				return;
 			}
 		}
-		if (flags & SCX_ENQ_LAST) {
-			insert(task, SCX_DSQ_LOCAL, SLICE, flags);
+		if (flags & SCX_ENQ_LAST && idle < 0) {
+			run_again(task, cpu, flags);
 			return;
 		}
-		domain = wanted ? domain_to_wait_in(task, wanted, own) : own;
+		if (idle >= 0)
+			domain = domain_of(idle);
+		else
+			domain = wanted ? domain_to_wait_in(task, wanted, own) : own;
 		queue = domain;
 	}
 	if (domain >= MOST_DOMAINS)
@@ -353,13 +379,22 @@ void enqueue(u64 *context)
 	/* A task that slept has no right to more than one slice. */
 	if ((s64)(time - (virtual_time[within(domain, MOST_DOMAINS)] - SLICE)) < 0)
 		time = virtual_time[within(domain, MOST_DOMAINS)] - SLICE;
+	if (goes_first(task))
+		time = virtual_time[within(domain, MOST_DOMAINS)] - AHEAD;
 	insert_vtime(task, queue, slice_in(queue), time, flags);
 	if (account)
 		account->queued_since = now();
 	/* A CPU may have become idle meanwhile. */
-	idle = task->nr_cpus_allowed == 1 ? -1 : idle_cpu_of(task, 1ULL << domain, domain);
+	if (idle < 0 && task->nr_cpus_allowed != 1)
+		idle = idle_cpu_of(task, 1ULL << domain, domain);
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+SEC("struct_ops/enqueue")
+void enqueue(u64 *context)
+{
+	put((struct task_struct *)context[0], context[1], false);
 }
 
 /* The virtual time of the first task of a queue. */
@@ -433,18 +468,13 @@ void dispatch(u64 *context)
 	}
 }
 
-/* A busy CPU whose queue has impatient tasks wakes an idle CPU for one of them. */
-SEC("struct_ops/tick")
-void tick(u64 *context)
+/* Wakes an idle CPU for a task of a queue whose patience is over. */
+static void wake_for_impatient(u32 own)
 {
-	struct task_struct *running = (struct task_struct *)context[0], *task;
-	u32 own = domain_of(scx_bpf_task_cpu(running));
+	struct task_struct *task;
 	u64 time = now();
 	int seen = 0;
 
-	end_if_silent();
-	if (own >= MOST_DOMAINS || !scx_bpf_dsq_nr_queued(own))
-		return;
 	bpf_for_each(scx_dsq, task, own, 0) {
 		s32 cpu;
 
@@ -457,6 +487,17 @@ void tick(u64 *context)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		break;
 	}
+}
+
+/* A busy CPU whose queue has impatient tasks wakes an idle CPU for one of them. */
+SEC("struct_ops/tick")
+void tick(u64 *context)
+{
+	u32 own = domain_of(scx_bpf_task_cpu((struct task_struct *)context[0]));
+
+	end_if_silent();
+	if (own < MOST_DOMAINS && scx_bpf_dsq_nr_queued(own))
+		wake_for_impatient(own);
 }
 
 SEC("struct_ops/runnable")
@@ -636,8 +677,7 @@ void cpu_offline(u64 *context)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-SEC("struct_ops.s/init")
-s32 init(u64 *context)
+static s32 begin(void)
 {
 	const struct cpumask *available = scx_bpf_get_online_cpumask();
 	s32 failed = 0;
@@ -658,6 +698,12 @@ s32 init(u64 *context)
 	}
 	scx_bpf_put_cpumask(available);
 	return failed;
+}
+
+SEC("struct_ops.s/init")
+s32 init(u64 *context)
+{
+	return begin();
 }
 
 SEC("struct_ops/exit")
@@ -694,23 +740,22 @@ int list_tasks(struct bpf_iter__task *context)
 	return 0;
 }
 
+#define OPERATIONS                                                                                                     \
+	.dispatch = (void *)dispatch,                                                                                  \
+	.tick = (void *)tick, .update_idle = (void *)update_idle, .runnable = (void *)runnable,                        \
+	.running = (void *)running,                                                                                    \
+	.stopping = (void *)stopping, .init_task = (void *)init_task, .enable = (void *)enable,                        \
+	.cpu_online = (void *)cpu_online, .cpu_offline = (void *)cpu_offline, .exit = (void *)ended,                   \
+	.timeout_ms = 800, .name = "pinfold"
+
+/* For all tasks with normal priority. */
 SEC(".struct_ops.link")
 struct sched_ext_ops pinfold = {
+	OPERATIONS,
 	.select_cpu = (void *)select_cpu,
 	.enqueue = (void *)enqueue,
-	.dispatch = (void *)dispatch,
-	.tick = (void *)tick,
-	.update_idle = (void *)update_idle,
-	.runnable = (void *)runnable,
-	.running = (void *)running,
-	.stopping = (void *)stopping,
-	.init_task = (void *)init_task,
-	.enable = (void *)enable,
-	.cpu_online = (void *)cpu_online,
-	.cpu_offline = (void *)cpu_offline,
 	.init = (void *)init,
-	.exit = (void *)ended,
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_KEEP_BUILTIN_IDLE,
-	.timeout_ms = 800,
-	.name = "pinfold",
 };
+
+#include "some.h"

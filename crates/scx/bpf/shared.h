@@ -40,6 +40,8 @@ struct preference {
 	u64 domains;
 	/* How long it waits there, in nanoseconds, before it runs elsewhere. */
 	u64 patience;
+	/* Whether it comes before all others in its queue. */
+	u64 goes_first;
 };
 
 /* What a task did. Only the scheduler writes it; times are in nanoseconds. */

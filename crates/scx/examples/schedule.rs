@@ -6,7 +6,7 @@
 
 use pinfold_linux::held::HeldThread;
 use pinfold_linux::topology::{self, Source};
-use pinfold_scx::{Domains, Preference, Scheduler};
+use pinfold_scx::{Domains, Preference, Scheduler, Scope};
 use std::error::Error;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let duration = Duration::from_secs_f64(words.next().ok_or("no duration")?.parse()?);
     let domains = Domains::new(&topology::read(&Source::Live)?)?;
-    let mut scheduler = Scheduler::start(&domains, SILENCE)?;
+    let mut scheduler = Scheduler::start(&domains, Scope::All, SILENCE)?;
     for word in words {
         let (thread, domain) = word.split_once('=').ok_or("no domain")?;
         let preference = Preference {

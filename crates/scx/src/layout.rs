@@ -83,8 +83,13 @@ fn array(length: usize, absent: u16, numbers: impl IntoIterator<Item = Option<us
 
 /// `struct preference`.
 pub(crate) fn preference(preference: &Preference) -> Vec<u8> {
-    let numbers = [preference.domains, nanoseconds(preference.patience)];
+    let numbers = [preference.domains, nanoseconds(preference.patience), 0];
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+}
+
+/// `struct preference` of a task that prefers no domain and comes first in its queue.
+pub(crate) fn first_in_queues() -> Vec<u8> {
+    [0_u64, 0, 1].iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
 /// `struct status`; `None` if it is shorter.
@@ -113,6 +118,8 @@ fn one_listed(fields: &mut Fields<'_>) -> Option<Listed> {
         domains: fields.u64()?,
         patience: fields.duration()?,
     };
+    // `goes_first`
+    fields.take::<8>()?;
     let times = TaskTimes {
         ran: fields.duration()?,
         preferring: fields.duration()?,
@@ -191,7 +198,9 @@ mod tests {
         let one = |thread: i32, domains: u64| {
             let mut bytes = 7_i32.to_ne_bytes().to_vec();
             bytes.extend(thread.to_ne_bytes());
-            bytes.extend(bytes_of(&[5, domains, 2_000_000, 100, 80, 60, 30, 20, 3, 0, 0, 0, 0]));
+            bytes.extend(bytes_of(&[
+                5, domains, 2_000_000, 0, 100, 80, 60, 30, 20, 3, 0, 0, 0, 0,
+            ]));
             bytes
         };
         let mut bytes = one(8, 0b10);

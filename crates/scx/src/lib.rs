@@ -27,4 +27,4 @@ pub use domains::Domains;
 pub use error::StartError;
 pub use layout::{Listed, Pair, Preference};
 pub use preferring::{CALLED, MOST_SILENCE, PATIENCE, Preferences, Preferring, Way};
-pub use scheduler::{Ended, Scheduler, State, other_scheduler, possible_cpus};
+pub use scheduler::{Ended, Scheduler, Scope, State, other_scheduler, possible_cpus};

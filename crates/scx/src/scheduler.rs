@@ -8,6 +8,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+/// The tasks that the scheduler has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All tasks with normal priority.
+    All,
+    /// Those with the policy `SCHED_EXT`, which children inherit. The others stay with the kernel's own scheduler, and
+    /// come first where both want a CPU.
+    ThoseThatAsk,
+}
+
 /// Why the scheduler ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -54,7 +64,7 @@ pub fn possible_cpus(sys: &Path) -> Result<usize, StartError> {
 
 #[cfg(not(has_scheduler))]
 mod loaded {
-    use super::{Domains, Duration, Listed, Pair, Preference, Scheduled, StartError, State};
+    use super::{Domains, Duration, Listed, Pair, Preference, Scheduled, Scope, StartError, State};
     use std::convert::Infallible;
     use std::io;
     use std::os::fd::BorrowedFd;
@@ -65,7 +75,7 @@ mod loaded {
 
     impl Scheduler {
         /// Says what this build lacks.
-        pub fn start(_: &Domains, _: Duration) -> Result<Self, StartError> {
+        pub fn start(_: &Domains, _: Scope, _: Duration) -> Result<Self, StartError> {
             Err(StartError::NotBuilt {
                 missing: env!("PINFOLD_SCHEDULER_MISSING"),
             })
@@ -78,6 +88,11 @@ mod loaded {
 
         /// Never called.
         pub fn prefer(&mut self, _: BorrowedFd<'_>, _: Option<Preference>) -> io::Result<()> {
+            match self.0 {}
+        }
+
+        /// Never called.
+        pub fn let_go_first(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
             match self.0 {}
         }
 
@@ -106,7 +121,7 @@ mod loaded {
 #[cfg(has_scheduler)]
 mod loaded {
     use super::{
-        Domains, Duration, Ended, Listed, Pair, Preference, Scheduled, StartError, State, other_scheduler,
+        Domains, Duration, Ended, Listed, Pair, Preference, Scheduled, Scope, StartError, State, other_scheduler,
         possible_cpus,
     };
     use crate::layout;
@@ -149,19 +164,19 @@ mod loaded {
     }
 
     impl Scheduler {
-        /// Starts the scheduler for all tasks on this machine, which has these domains. It ends itself if it is not
+        /// Starts the scheduler for these tasks on this machine, which has these domains. It ends itself if it is not
         /// called for `most_silence`.
         ///
         /// # Errors
         /// If the kernel cannot or does not run it, or runs another one.
-        pub fn start(domains: &Domains, most_silence: Duration) -> Result<Self, StartError> {
+        pub fn start(domains: &Domains, scope: Scope, most_silence: Duration) -> Result<Self, StartError> {
             if let Some(name) = other_scheduler(Path::new("/sys"))? {
                 return Err(StartError::OtherScheduler(name));
             }
             let cpus = possible_cpus(Path::new("/sys"))?;
             let before = libbpf_rs::set_print(Some((PrintLevel::Info, keep)));
             SAID.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
-            let started = load(&layout::settings(domains, cpus, most_silence));
+            let started = load(&layout::settings(domains, cpus, most_silence), scope);
             libbpf_rs::set_print(before);
             started.map_err(|error| refused(&error))
         }
@@ -183,6 +198,13 @@ mod loaded {
                     done => done.map_err(io_error),
                 },
             }
+        }
+
+        /// From now on a thread, held by a descriptor (`PIDFD_THREAD`), comes first in its queue. That is for the loader,
+        /// which must call in time on the busiest machine.
+        pub fn let_go_first(&mut self, thread: BorrowedFd<'_>) -> io::Result<()> {
+            let key = thread.as_raw_fd().to_ne_bytes();
+            update(&self.preferences, &key, &layout::first_in_queues())
         }
 
         /// How the scheduler fares.
@@ -236,10 +258,21 @@ mod loaded {
         }
     }
 
-    fn load(settings: &[u8]) -> libbpf_rs::Result<Scheduler> {
+    /// The names of the operations for a scope, and for the other one.
+    fn operations(scope: Scope) -> [&'static str; 2] {
+        match scope {
+            Scope::All => ["pinfold", "pinfold_some"],
+            Scope::ThoseThatAsk => ["pinfold_some", "pinfold"],
+        }
+    }
+
+    fn load(settings: &[u8], scope: Scope) -> libbpf_rs::Result<Scheduler> {
+        let [wanted, other] = operations(scope);
         let mut open = ObjectBuilder::default().name("pinfold")?.open_memory(OBJECT)?;
         let place = open.maps_mut().find(|map| map.name() == ".rodata.settings");
         place.ok_or_else(missing)?.set_initial_value(settings)?;
+        let unused = open.maps_mut().find(|map| map.name() == other);
+        unused.ok_or_else(missing)?.set_autocreate(false)?;
         let mut object = open.load()?;
         let handle = |name: &str| {
             let map = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
@@ -252,10 +285,7 @@ mod loaded {
             .find(|program| program.name() == "list_tasks")
             .ok_or_else(missing)?;
         let tasks = listing.attach()?;
-        let mut scheduler = object
-            .maps_mut()
-            .find(|map| map.name() == "pinfold")
-            .ok_or_else(missing)?;
+        let mut scheduler = object.maps_mut().find(|map| map.name() == wanted).ok_or_else(missing)?;
         let link = scheduler.attach_struct_ops()?;
         Ok(Scheduler {
             link: Some(link),

@@ -19,6 +19,7 @@ use crate::machine::topology_here;
 use crate::{behaviour, console};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
+pub(crate) use config::With;
 use config::{Config, Export};
 use known::Database;
 use log::Log;

@@ -4,7 +4,7 @@ use super::config::{Config, MetricName, With};
 use anyhow::{Result, bail};
 use pinfold_core::{Scheduled, Topology};
 use pinfold_linux::held::HeldThread;
-use pinfold_scx::{Domains, MOST_SILENCE, Preference, Preferences, Scheduler, StartError, Way};
+use pinfold_scx::{Domains, MOST_SILENCE, Preference, Preferences, Scheduler, Scope, StartError, Way};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -39,7 +39,10 @@ fn needs_no_scheduler(config: &Config) -> Result<()> {
 
 fn start(config: &Config, machine: &Topology) -> Result<Preferences, StartError> {
     let domains = Domains::new(machine)?;
-    let scheduler = Scheduler::start(&domains, MOST_SILENCE)?;
+    let mut scheduler = Scheduler::start(&domains, Scope::All, MOST_SILENCE)?;
+    // Without it the scheduler works as well, on a machine that is not too busy.
+    let own = i32::try_from(std::process::id()).map_err(io::Error::other);
+    let _ = own.and_then(|own| scheduler.let_go_first(HeldThread::new(own)?.as_fd()));
     Ok(Preferences {
         way: Box::new(Kernel(scheduler)),
         domains,

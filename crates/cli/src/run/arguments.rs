@@ -1,6 +1,7 @@
 //! The command line of `pinfold run`. Options that belong together are one structure.
 
 use super::{duration, number, pages, policies, simulated, table};
+use crate::daemon::With;
 use clap::{ArgAction, Args};
 use pinfold_core::DeviceName;
 use std::ffi::OsString;
@@ -223,6 +224,13 @@ pub(super) struct Changes {
     #[arg(long)]
     pub(super) outlive: bool,
 
+    /// How threads are placed.
+    ///
+    /// With `scx` they prefer the last-level caches of the CPUs on which they would be pinned, and no mask is set. That
+    /// needs root, and ends with pinfold.
+    #[arg(long, value_enum, default_value_t = With::Masks, help_heading = None::<&str>, value_name = "WAY")]
+    pub(super) with: With,
+
     /// Keep processes that outlive the program pinned after pinfold ends; by default they get their masks back.
     #[arg(long)]
     pub(super) keep_pinned: bool,
@@ -299,6 +307,7 @@ impl Arguments {
             (self.changes.outlive, "--outlive"),
             (self.changes.keep_pinned, "--keep-pinned"),
             (self.changes.dry_run, "--dry-run"),
+            (self.changes.with != With::Masks, "--with"),
         ];
         given.iter().find(|(given, _)| *given).map(|&(_, option)| option)
     }

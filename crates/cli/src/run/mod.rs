@@ -24,16 +24,18 @@ mod simulated;
 pub(crate) mod simulations;
 mod table;
 mod undisturbed;
+mod way;
 mod whole_runs;
 
 use crate::console;
+use crate::daemon::With;
 use crate::machine::{self, Selected, read_script, script_topology};
 use anyhow::{Context, Result, bail};
 pub(crate) use arguments::Arguments;
 pub(crate) use binding::variables as binding_variables;
 use lines::Lines;
 pub(crate) use pages::{BALANCING_OF_A_REAL_MACHINE, BalancingName};
-use pinfold_core::Machine;
+use pinfold_core::{Machine, PlacedBy};
 use pinfold_files::output::Output;
 use pinfold_linux::journal::Directory;
 use pinfold_linux::launch::{LaunchError, RunningProcess, WaitingChild, run_alone};
@@ -103,10 +105,17 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     let pinning = built.first_pinning();
     if arguments.changes.dry_run {
         let policy = plan.page_options(arguments, pinning)?.policy;
-        console::print(&dry_run::calls(&plan, &built, policy))?;
+        console::print(&dry_run::calls(&plan, &built, policy, arguments.changes.with))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let launch = plan.launch(arguments, &built, waiting, claims)?;
+    let (preferring, note) = way::start(arguments, &built, &plan.topology)?;
+    plan.notes.extend(note);
+    let with = Some(if preferring.is_some() {
+        PlacedBy::Scx
+    } else {
+        PlacedBy::Masks
+    });
+    let launch = plan.launch(arguments, &built, waiting, claims, preferring)?;
     plan.notes.extend(arguments.journals.left_behind());
     let outputs = Outputs::open(arguments)?;
     let mut machine = match LinuxMachine::launch(launch) {
@@ -119,7 +128,11 @@ fn run_here(arguments: &Arguments, waiting: Option<&WaitingChild>) -> Result<Exi
     if plan.finds_functions() {
         machine.find_functions();
     }
-    drive(arguments, &plan, &mut machine, outputs, built)
+    let mut about = About {
+        with,
+        ..About::of(words(&arguments.command))
+    };
+    drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
 }
 
 /// Becomes the program, if pinfold itself lacks something that the program may not need. Returns only if that fails.
@@ -152,10 +165,11 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     let program = Program::File(&process.executable(), &command);
     let built = plan.build_beside(arguments, &program, claims.as_ref())?;
     if arguments.changes.dry_run {
-        console::print(&dry_run::calls(&plan, &built, None))?;
+        console::print(&dry_run::calls(&plan, &built, None, With::Masks))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.notes.extend(arguments.journals.left_behind());
+    plan.notes.extend(way::start(arguments, &built, &plan.topology)?.1);
     let attach = plan.attach(arguments, &built, process, journals, claims)?;
     let outputs = Outputs::open(arguments)?;
     let mut machine = LinuxMachine::attach(attach)?;
@@ -164,6 +178,7 @@ fn run_attached(arguments: &Arguments, number: i32) -> Result<ExitCode> {
     }
     let mut about = About {
         attached: Some(number),
+        with: Some(PlacedBy::Masks),
         ..About::of(command)
     };
     drive_about(arguments, &plan, &mut machine, outputs, built, &mut about)
@@ -239,6 +254,8 @@ struct About<S> {
     command: Vec<String>,
     /// The process, if it ran before.
     attached: Option<i32>,
+    /// How its threads are placed; `None` for one that does not really run.
+    with: Option<PlacedBy>,
     /// The events that the lines show; `None` for all that are counted.
     events: Option<Vec<String>>,
     ending: simulated::Ending,
@@ -261,6 +278,7 @@ impl<M> About<fn(&M) -> Played> {
         Self {
             command,
             attached: None,
+            with: None,
             events: None,
             ending: simulated::Ending::default(),
             recording: None,
@@ -318,6 +336,7 @@ fn drive_about<M: Machine>(
             pinfold: env!("CARGO_PKG_VERSION").to_owned(),
             command: about.command.clone(),
             attached: about.attached,
+            with: about.with,
             topology: pinfold_core::summary(&plan.topology),
             allowed_pus: plan.topology.allowed_pus().to_string(),
             page_map: plan.pages(),

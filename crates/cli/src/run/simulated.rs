@@ -296,6 +296,7 @@ pub(super) fn run(arguments: &super::Arguments, model: Model) -> Result<ExitCode
     let mut about = About {
         command,
         attached: None,
+        with: None,
         events: Some(
             arguments
                 .search

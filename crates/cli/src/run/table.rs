@@ -96,6 +96,7 @@ pub(super) fn run(arguments: &super::Arguments, file: &TableFile) -> Result<Exit
     let mut about = About {
         command,
         attached: None,
+        with: None,
         events: Some(vec![]),
         ending,
         recording: None,

@@ -36,6 +36,7 @@ const ASK_NOTHING: &[&str] = &[
     "pid",
     "quiet",
     "verbose",
+    "with",
 ];
 
 /// Whether the answer is due on a machine with this topology.
@@ -106,6 +107,7 @@ mod tests {
             "--json a -v --db b --journals c --claims d",
             "--log a --color never",
             "-q --outlive --keep-pinned",
+            "--with auto",
         ] {
             assert!(!ask(words), "{words}");
         }

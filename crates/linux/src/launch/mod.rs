@@ -4,7 +4,7 @@
 //! running process and `seize` seizes its threads. `trace` makes the system calls, `tracer` is the thread that follows,
 //! `running` starts and ends it. `program` has the tasks and their PUs, `untraced` finds the tasks that ptrace does not
 //! report. `pages` places the pages, `accesses` has the accesses by page. `signals` forwards signals, `inherited`
-//! restores the inherited state. `polling` follows processes that cannot be traced. These are processes that trace
+//! restores the inherited state. `preferring` has preferences instead of masks. `polling` follows processes that cannot be traced. These are processes that trace
 //! (`executable` recognises them, `stepping_aside` lets go of them), and processes with too many `births`. This file
 //! has the shared data.
 
@@ -22,6 +22,7 @@ mod io_bytes;
 mod limit;
 mod pages;
 mod polling;
+mod preferring;
 mod prefetching;
 mod preload;
 mod program;
@@ -39,6 +40,7 @@ mod waiting;
 use crate::claims::Claims;
 use crate::journal::{Directory, JournalError};
 use crate::regions::RegionTable;
+pub use crate::scheduling::is_normal_here;
 pub use attach::{AttachError, ProcessName, RunningProcess};
 pub(crate) use births::Births;
 pub use counting::Counted;
@@ -46,6 +48,7 @@ pub use exec::run_alone;
 pub use pages::PageOptions;
 pub(crate) use pages::ProgramPages;
 use pinfold_core::{Pinning, PuId, PuSet, TaskId, Topology};
+pub use preferring::{Preferring, Scheduler};
 pub use preload::Preload;
 pub(crate) use program::Program;
 pub(crate) use running::Running;
@@ -93,6 +96,9 @@ pub struct Launch {
     pub outlive: bool,
     /// Whether the remaining tasks stay pinned after the main process has ended.
     pub keep_pinned: bool,
+    /// The scheduler in which threads have preferences, and that ends with the machine. `None` pins threads by their
+    /// masks.
+    pub preferring: Option<Preferring>,
     /// This run's claim on PUs. With `initial` the PUs are already claimed. `None` ignores other runs.
     pub claims: Option<Claims>,
     /// The directory of journals. It is needed if changes outlive pinfold: with `outlive`, `keep_pinned`, and for

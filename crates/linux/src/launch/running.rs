@@ -6,7 +6,7 @@ use super::limit::Limit;
 use super::signals::{Blocked, Forwarder, wake_up};
 use super::waiting::Changes;
 use super::{Attach, AttachError, FollowError, Launch, LaunchError, Phase, Program, ProgramPages, Shared, State};
-use super::{inherited, tracer};
+use super::{inherited, preferring, tracer};
 use crate::affinity::CpuMask;
 use crate::cpuset::Cpusets;
 use crate::journal::Journal;
@@ -66,7 +66,9 @@ impl Running {
             })
             .chain(launch.environment.iter().cloned());
         let mut limit = Limit::none(whole, pus);
-        limit.set(launch.within.as_ref()).map_err(LaunchError::Limit)?;
+        if launch.preferring.is_none() {
+            limit.set(launch.within.as_ref()).map_err(LaunchError::Limit)?;
+        }
         let first = match &**limit.present() {
             Requested::Cpus(cpus) if **limit.present() != own => Some(cpus.clone()),
             _ => None,
@@ -90,6 +92,12 @@ impl Running {
             launch.regions,
         )
         .with_journals_in(launch.journals);
+        let program = match launch.preferring {
+            Some(preferring) => program
+                .with_preferences(preferring, launch.within.as_ref())
+                .map_err(LaunchError::Limit)?,
+            None => program,
+        };
         let kill_with_us = !launch.outlive;
         let state = State::new(program, launch.preload, launch.keep_pinned, false);
         let follow = move |shared: &Shared| match waiting {
@@ -147,6 +155,20 @@ impl Running {
             stop: AtomicBool::new(false),
             tracer: AtomicI32::new(0),
         });
+        let scheduler = shared.lock().program.scheduler();
+        if let Some((scheduler, called)) = scheduler {
+            let shared = Arc::downgrade(&shared);
+            let call = move || {
+                if let Some(reason) = preferring::call(&scheduler, called)
+                    && let Some(shared) = shared.upgrade()
+                {
+                    shared.lock().program.scheduler_ended(&reason);
+                }
+            };
+            // It ends by itself when the program has no scheduler any more.
+            let caller = std::thread::Builder::new().name("caller".into());
+            caller.spawn(call).map_err(resource("a thread"))?;
+        }
         let tracer = std::thread::Builder::new()
             .name("tracer".into())
             .spawn({

@@ -140,6 +140,7 @@ pub(crate) fn plain<T: Into<OsString>>(command: impl IntoIterator<Item = T>) -> 
     Launch {
         command: command.into_iter().map(Into::into).collect(),
         waiting: None,
+        preferring: None,
         claims: None,
         environment: vec![],
         preload: None,

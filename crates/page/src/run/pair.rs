@@ -260,6 +260,12 @@ fn facts(runs: [NamedRun<'_>; 2]) -> Markup {
                 record.kind().word().unwrap_or("measured").to_owned(),
             ),
             ("policy", record.policy.clone()),
+            (
+                "threads placed by",
+                document
+                    .with
+                    .map_or_else(|| "–".to_owned(), |with| with.name().to_owned()),
+            ),
             ("allowed CPUs", document.allowed_pus.clone()),
             (
                 "metric",

@@ -2,7 +2,7 @@
 
 use super::{PolicyKind, Record, Replay};
 use crate::shown::to_be_shown;
-use pinfold_core::{PageMapping, Prefetchers, PuId};
+use pinfold_core::{PageMapping, PlacedBy, Prefetchers, PuId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +23,9 @@ pub struct RunDocument {
     /// The process that ran before and that pinfold attached to; absent where pinfold started the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attached: Option<i32>,
+    /// How threads were placed; absent where the program did not really run, and in older files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<PlacedBy>,
     /// The machine in one line.
     pub topology: String,
     /// The PUs that the run could use, as a CPU list.

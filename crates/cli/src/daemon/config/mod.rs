@@ -69,7 +69,7 @@ impl Default for Config {
 /// How tasks are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum With {
+pub(crate) enum With {
     /// Their masks are set
     Masks,
     /// A scheduler in the kernel (Linux 6.12) knows where they prefer to run; no mask is set

@@ -9,7 +9,7 @@ use pinfold_core::Pinning;
 use pinfold_linux::channel::Channel;
 use pinfold_linux::claims::Claims;
 use pinfold_linux::journal::Directory;
-use pinfold_linux::launch::{Attach, Counted, Launch, PageOptions, Preload, RunningProcess, WaitingChild};
+use pinfold_linux::launch::{Attach, Counted, Launch, PageOptions, Preferring, Preload, RunningProcess, WaitingChild};
 use pinfold_linux::regions::RegionTable;
 use std::env;
 
@@ -43,13 +43,14 @@ impl Plan {
     }
 
     /// The launch of the program with everything that it needs. `initial` is where its ranks run from the first
-    /// instruction on.
+    /// instruction on, `preferring` the scheduler in which its threads have preferences.
     pub(in super::super) fn launch(
         &mut self,
         arguments: &Arguments,
         built: &Built,
         waiting: Option<&WaitingChild>,
         claims: Option<Claims>,
+        preferring: Option<Preferring>,
     ) -> Result<Launch> {
         let initial = built.first_pinning();
         let plan = self.counting.plan(arguments)?;
@@ -73,6 +74,8 @@ impl Plan {
         };
         let regions = match built.regions {
             Regions::No => None,
+            // The agent would place their threads by masks.
+            _ if preferring.is_some() => None,
             // The program is placed as a whole then.
             Regions::Optional => RegionTable::create(true).ok(),
             Regions::Needed => {
@@ -84,6 +87,7 @@ impl Plan {
             command: arguments.command.clone(),
             waiting: waiting.cloned(),
             claims,
+            preferring,
             environment,
             preload,
             removed_environment: self.removed_environment.clone(),

@@ -122,6 +122,7 @@ pub(super) fn launch(
         skipped: BTreeSet::new(),
         outlive: false,
         keep_pinned: false,
+        preferring: None,
         claims: within.claims.open_for_this_run(notes),
         // Only prefetchers outlive pinfold. Without a journal they stay as they are.
         journal: Directory::new(&journals).ok(),

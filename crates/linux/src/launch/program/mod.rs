@@ -10,10 +10,12 @@
 //! 3. Its counters are opened.
 
 mod polled;
+mod preferred;
 
 use super::Ranked;
 use super::counting::Counting;
 use super::limit::Limit;
+use super::preferring::Means;
 use super::prefetching::Prefetching;
 use super::seize::SeizedTask;
 use super::task_reader::TaskReader;
@@ -68,6 +70,8 @@ pub(crate) struct Program {
     polled: Polled,
     /// The mask of unpinned tasks.
     limit: Limit,
+    /// How tasks are placed.
+    means: Means,
     masks: MaskReader,
     /// The places of tasks in the last configuration.
     configuration: Configuration,
@@ -113,6 +117,7 @@ impl Program {
             prefetching: Prefetching::new(limit.pus().iter().collect()),
             polled: Polled::default(),
             limit,
+            means: Means::Masks,
             masks: MaskReader::default(),
             configuration: Configuration {
                 pinning: initial,
@@ -177,6 +182,7 @@ impl Program {
 
     /// Adds the first task: the program was executed.
     pub(crate) fn first_task(&mut self, process: i32) {
+        self.ask_for_scheduler(process);
         let origin = TaskOrigin::first(Requested::clone(self.limit.present()));
         self.add_task(process, process, origin, Instant::now());
     }
@@ -204,6 +210,7 @@ impl Program {
         {
             task.mask = Requested::clone(present);
         }
+        self.ask_for_scheduler(task.thread);
         self.adopt(task);
     }
 
@@ -271,6 +278,9 @@ impl Program {
     /// Limits unpinned tasks to these PUs. `None` removes the limit. Pinned tasks stay, and return to the new limit
     /// later. Returns the tasks whose mask has changed.
     fn limit_to(&mut self, within: Option<&PuSet>) -> Result<Vec<TaskId>, String> {
+        if !self.means.are_masks() {
+            return self.means.limit(within, self.limit.pus()).map(|()| vec![]);
+        }
         let before = Arc::clone(self.limit.present());
         if !self.limit.set(within)? {
             return Ok(vec![]);
@@ -427,6 +437,7 @@ impl Program {
     /// Closes the counters and files of a task.
     fn close(&mut self, task: &Task) {
         self.counting.close(task.id);
+        self.means.forget(task.id.serial);
         self.reader.forget(task.id);
     }
 
@@ -613,11 +624,14 @@ impl Program {
         Some((*reasons?.first()?).clone())
     }
 
-    /// The living tasks with ranks, the oldest first, with their ranks and the PUs that they are pinned on.
+    /// The living tasks with ranks, the oldest first, with their ranks and the PUs that they are pinned on or were given.
     pub(crate) fn ranked(&self) -> Vec<Ranked> {
         let tasks = self.table.iter();
         tasks
-            .filter_map(|task| Some((task.id, self.table.rank(task.id.serial)?, task.pinned)))
+            .filter_map(|task| {
+                let serial = task.id.serial;
+                Some((task.id, self.table.rank(serial)?, task.pinned.or(self.means.pu(serial))))
+            })
             .collect()
     }
 
@@ -648,6 +662,7 @@ impl Program {
             self.take_from_agent(task.serial, task.thread);
             self.place(task.serial);
         }
+        self.leave_scheduler();
         self.look_for_untraced();
     }
 
@@ -775,15 +790,20 @@ impl Program {
         let task = self.table.get_mut(serial)?.clone();
         let thread = task.id.thread;
         let real_time = RealTime::read(thread).filter(|_| self.configuration.pins());
+        let may_be_placed =
+            || !self.means.are_masks() || (!self.may_ask(task.id) && self.may_be_pinned(task.id.process));
         let wanted = self
             .configuration
             .pu_of(task.id, rank)
-            .filter(|_| real_time.is_none() && !self.may_ask(task.id) && self.may_be_pinned(task.id.process));
+            .filter(|_| real_time.is_none() && may_be_placed());
         if !self.is_same(task.id.process, thread) {
             return None;
         }
         // A thread that has ended has no mask.
         let current = CpuMask::read(thread).ok()?;
+        if !self.means.are_masks() {
+            return self.prefer(&task, &current, wanted, real_time);
+        }
         let mut seen = None;
         let verdict = decide(&task, &current, wanted, || {
             // Without a wanted PU no later decision follows about this mask.

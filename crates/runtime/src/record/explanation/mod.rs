@@ -12,7 +12,7 @@ use super::{
     TimedMoves, TimedProfile, TimedSamples,
 };
 use pinfold_core::memory::Sampled;
-use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, MachineKind, Pinning, PuId, Scope};
+use pinfold_core::{COUNTS_OF_A_JOULE, ENERGY_UNIT, MachineKind, Pinning, PlacedBy, PuId, Scope};
 use std::fmt::Write as _;
 
 /// The explanation of a whole run.
@@ -117,6 +117,13 @@ impl RunDocument {
             let _ = writeln!(
                 text,
                 "It ran before, as process {process}, and pinfold attached to it: times are counted from there."
+            );
+        }
+        if self.with == Some(PlacedBy::Scx) {
+            let _ = writeln!(
+                text,
+                "Threads were placed by a scheduler in the kernel: they preferred the last-level caches of the CPUs that are \
+                 named here, and no mask was set."
             );
         }
         let does = does.map_or_else(String::new, |does| format!(", which {does}"));
