@@ -55,7 +55,8 @@ test-guest: build setup ## the tests that need several NUMA nodes, in an emulate
 	$(PYTHON) -m pytest tests/guest
 
 # The same in two parts of about the same length, each with a machine of its own, for `--jobs=2`.
-guest_safety := $(addprefix tests/guest/test_,children.py daemon_moves.py devices.py regions.py safety.py thresholds.py)
+guest_safety := $(addprefix tests/guest/test_,children.py daemon_moves.py devices.py regions.py run_scheduler.py safety.py \
+	thresholds.py)
 
 test-guest-safety: build setup
 	GUEST=safety $(PYTHON) -m pytest $(guest_safety)
