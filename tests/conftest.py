@@ -416,7 +416,7 @@ def share_of_the_machine(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Two emulated machines at once, of eight CPUs each, are slow and unsteady where few CPUs emulate them.
     """
-    if "guest" not in request.fixturenames:
+    if not {"guest", "scheduler_guest"} & set(request.fixturenames):
         yield
         return
     is_quiet = request.node.get_closest_marker("quiet") is not None
@@ -441,9 +441,9 @@ def guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterato
     yield from _emulated(Guest, missing(), (binary, agent, workload("stream").parent))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scheduler_guest(binary: Path, agent: Path, workload: Callable[[str], Path]) -> Iterator[Guest]:
-    """Return an emulated machine whose kernel can load a scheduler (sched_ext), which all tests share."""
+    """Return an emulated machine whose kernel can load a scheduler (sched_ext), which the tests of a file share."""
     yield from _emulated(SchedulerGuest, missing_scheduler(), (binary, agent, workload("stream").parent))
 
 

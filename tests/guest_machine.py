@@ -242,7 +242,7 @@ class Guest:
         """Return QEMU's command line."""
         threads = "multi" if self.side_by_side else "single"
         command = ["qemu-system-x86_64", "-machine", "pc", "-accel", f"tcg,thread={threads}", "-cpu", "max"]
-        command += [] if self.side_by_side else ["-icount", "shift=3,sleep=off"]
+        command += [] if self.side_by_side else ["-icount", "shift=3"]
         cpus = PACKAGES * self._cores
         command += ["-smp", f"{cpus},sockets={PACKAGES},cores={self._cores}", "-m", f"{sum(NODES.values())}M"]
         for node, size in NODES.items():
