@@ -101,7 +101,8 @@ def test_the_view_leaves_threads_and_pages_where_no_strategy_helps(guest: Guest)
     outcome = run_view(guest, likes_spread=False)
     assert outcome.record["chosen"] is None or outcome.record["chosen"]["pus"] is None, measured(outcome.record)
     assert outcome.after == outcome.before
-    assert outcome.cpus == CPUS
+    # The program may end while a strategy is tried.
+    assert outcome.cpus == CPUS or outcome.record["ended_early"]["code"] == "during_search"
 
 
 def test_pages_in_memory_go_to_the_forecast_strategy_and_stay_where_that_helps(guest: Guest) -> None:
