@@ -98,11 +98,14 @@ def test_the_belief_that_ships_finds_the_strategy_without_a_model(guest: Guest) 
 
 
 def test_the_view_leaves_threads_and_pages_where_no_strategy_helps(guest: Guest) -> None:
-    outcome = run_view(guest, likes_spread=False)
+    for _ in range(3):
+        outcome = run_view(guest, likes_spread=False)
+        # A program that ends while a strategy is tried does not show where it was left.
+        if outcome.cpus == CPUS:
+            break
     assert outcome.record["chosen"] is None or outcome.record["chosen"]["pus"] is None, measured(outcome.record)
     assert outcome.after == outcome.before
-    # The program may end while a strategy is tried.
-    assert outcome.cpus == CPUS or outcome.record["ended_early"]["code"] == "during_search"
+    assert outcome.cpus == CPUS
 
 
 def test_pages_in_memory_go_to_the_forecast_strategy_and_stay_where_that_helps(guest: Guest) -> None:

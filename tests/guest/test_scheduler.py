@@ -18,7 +18,7 @@ SHARING = "--metric sharing --name spin"
 
 STATE = "/sys/kernel/sched_ext/state"
 
-#: For so many seconds it is counted where tasks run, and this share of their run time is in the preferred cache.
+#: The seconds for which run time is counted, and the least share of it in preferred caches.
 LASTS = 4
 PREFERRED = 0.98
 

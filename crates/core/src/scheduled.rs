@@ -39,7 +39,7 @@ pub struct TaskTimes {
 }
 
 impl TaskTimes {
-    /// What was added since `before`. Totals that fell began anew.
+    /// What was added since `before`. Totals that are smaller than before belong to a new thread with the same number.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if self.ran < before.ran || self.preferring < before.preferring {

@@ -26,9 +26,9 @@
  *    on one CPU waits in the queue of that CPU, in the same virtual time. Kernel threads of one CPU go first.
  *    Real-time and deadline tasks are of other classes and come before all of these.
  * 5. CPUs that go offline are left out, and what waits for them goes to others at once.
- *    The loader's thread comes first in its queue: hundreds of tasks must not keep it from calling.
  * 6. If the loader does not call within `settings.most_silence` (5 s more before its first call), the scheduler ends
- *    itself, and the kernel's is back. If the loader dies, the kernel ends it.
+ *    itself, and the kernel's is back. If the loader dies, the kernel ends it. The loader's thread comes first in its
+ *    queue, so that hundreds of tasks do not keep it from calling.
  *
  * It counts how long each task ran, where, and how long it waited; how often one waited beside an idle CPU; and which
  * task woke which. The task that a hardware interrupt stopped is not counted as the one that woke another.

@@ -25,7 +25,7 @@ pub(super) fn section(last: &StateLine) -> Option<Markup> {
 }
 
 fn times(scheduler: &SchedulerState) -> Markup {
-    let share = scheduler.preferred_seconds / scheduler.preferring_seconds;
+    let share = scheduler.preferred_share();
     let rows = [
         (
             "run time with a preference",
@@ -33,11 +33,7 @@ fn times(scheduler: &SchedulerState) -> Markup {
         ),
         (
             "of that in a preferred last-level cache",
-            if scheduler.preferring_seconds > 0.0 {
-                format!("{:.1} %", 100.0 * share)
-            } else {
-                "–".to_owned()
-            },
+            share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
         ),
         ("waiting for a CPU", numbers::seconds(scheduler.waited_seconds)),
         ("the longest wait", numbers::seconds(scheduler.longest_wait)),

@@ -239,8 +239,8 @@ mod tests {
             remote: Some(remote),
             memory: Some(memory),
             progress: Some(2.0),
-            // Prefetchers bring three lines for each miss.
             group: None,
+            // Prefetchers bring three lines for each miss.
             reads: Some(Reads {
                 local: 4.0 * (memory - remote),
                 remote: 4.0 * remote,

@@ -26,7 +26,7 @@ pub struct TaskRates {
     /// The task's progress: instructions, or its part of the bytes that its process reads and writes, or of the calls of
     /// a function. `busy` times this is its progress in the interval.
     pub progress: Option<f64>,
-    /// The number of the group that it shares data with, across processes; `None` where it is not known who shares.
+    /// The group of tasks that share data, possibly of several processes; `None` if unknown.
     pub group: Option<u32>,
     /// Lines from memory. The mapper does not use them.
     pub reads: Option<Reads>,

@@ -40,7 +40,7 @@ impl PairRates {
         self.rates.values_mut().for_each(|rate| *rate *= kept);
         for (&(waker, wakee), &count) in &now.wakeups {
             let before = earlier.get(&(waker, wakee)).copied().unwrap_or(0);
-            // A count that fell was forgotten and began anew.
+            // The kernel's table drops old pairs and counts them from zero when they are seen again.
             let grown = count.checked_sub(before).unwrap_or(count) as f64;
             if grown > 0.0 {
                 let pair = (waker.min(wakee), waker.max(wakee));

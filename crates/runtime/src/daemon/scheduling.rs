@@ -2,7 +2,7 @@
 
 use super::pair_rates::PairRates;
 use super::state::{ScheduledTask, SchedulerState, WakingPair};
-use pinfold_core::{Scheduled, TaskTimes};
+use pinfold_core::{Scheduled, TaskTimes, WakeCounts};
 use std::collections::BTreeMap;
 
 /// The most pairs in a state, those that wake each other most often.
@@ -44,7 +44,12 @@ impl Scheduling {
             self.total.longest_wait = self.total.longest_wait.max(times.longest_wait);
             self.total.migrations += added.migrations;
         }
-        self.last = Some(now.clone());
+        self.last = Some(Scheduled {
+            times: now.times.clone(),
+            // `pairs` keeps them.
+            wakeups: WakeCounts::new(),
+            ..*now
+        });
     }
 
     /// Where the time of a thread went; `None` if that is not known.
@@ -91,7 +96,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A reading of threads that ran so many milliseconds with a preference, and of that in a preferred domain.
+    /// A reading of threads. Each has a number, milliseconds with a preference, and milliseconds in a preferred domain.
     fn reading(seconds: u64, times: &[(i32, u64, u64)]) -> Scheduled {
         let time = |&(thread, preferring, preferred): &(i32, u64, u64)| {
             let times = TaskTimes {

@@ -242,6 +242,13 @@ pub struct SchedulerState {
     pub pairs_found: u64,
 }
 
+impl SchedulerState {
+    /// The share of the run time with a preference that was in a preferred domain; `None` without such run time.
+    pub fn preferred_share(&self) -> Option<f64> {
+        (self.preferring_seconds > 0.0).then(|| self.preferred_seconds / self.preferring_seconds)
+    }
+}
+
 /// Two threads that wake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WakingPair {

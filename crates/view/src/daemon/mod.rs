@@ -164,12 +164,10 @@ fn draw_head(state: &State, view: &View, area: Rect, buffer: &mut Buffer) {
 
 /// What the scheduler in the kernel did with the tasks that were placed.
 fn scheduled(scheduler: &SchedulerState) -> String {
-    let in_preferred = if scheduler.preferring_seconds > 0.0 {
-        let share = scheduler.preferred_seconds / scheduler.preferring_seconds;
-        format!("{:.1} % of run time in preferred caches", 100.0 * share)
-    } else {
-        "no task has run with a preference".to_owned()
-    };
+    let in_preferred = scheduler.preferred_share().map_or_else(
+        || "no task has run with a preference".to_owned(),
+        |share| format!("{:.1} % of run time in preferred caches", 100.0 * share),
+    );
     let beside = match scheduler.waited_beside_idle {
         0 => String::new(),
         count => format!(", {count} waited beside idle CPUs"),

@@ -135,7 +135,7 @@ mod tests {
     use std::thread::JoinHandle;
     use std::time::Instant;
 
-    /// A scheduler that keeps what it is told.
+    /// A scheduler that records its calls.
     #[derive(Clone, Default)]
     struct Told(Arc<Mutex<ToldState>>);
 
